@@ -17,9 +17,10 @@ Written by `python benches/peers/solve.py`: CPU seconds of the whole process (im
 evaluations counted) and environment steps until a mean of at least the threshold over 100 greedy
 episodes. operant trains with its presets for PPO on one thread, every peer with its own settings and for at
 most as many steps as these say. On Pendulum operant also trains with its preset for SAC, which is evaluated
-every 1,000 steps and counts where steps are compared, not where seconds are. All others try an evaluation by
-the same rule (`worker.Attempts`), about as often in environment steps. A task counts as solved at the first
-evaluation that reaches the threshold. One of 100 episodes is noisy, and the first that passes is selected for
+at least 1,000 steps apart and counts where steps are compared, not where seconds are. All sides try an
+evaluation by the same rule (`worker.Attempts`), all others about as often in environment steps. A task counts
+as solved at the first evaluation that reaches the threshold. One of 100 episodes is noisy, and the first that
+passes is selected for
 being high: in FourRooms and Reacher every
 second one is below the threshold. operant and RLtools evaluate a second time ("again": medians over solved
 seeds), and their seconds include it; the others do not.

@@ -113,6 +113,19 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
 }
 
 #[test]
+fn agents_with_memory_learn_from_both_sides_and_are_watched() {
+    let place = Sandbox::new();
+    let small = ["--set", "core=mingru", "--set", "hidden=[16]", "--set", "sequence_length=16"];
+    trained(&place, &[&["connect_four", "--name", "own"], &small[..]].concat());
+    let film = ["play", "own", "--opponent", "self", "--episodes", "1", "--record", "film.gif"];
+    let played = place.operant(&film);
+    assert!(played.code == Some(0) && place.path().join("film.gif").exists(), "{played:#?}");
+    trained(&place, &[&["connect_four", "--name", "one", "--opponent", "own"], &small[..]].concat());
+    let page = ["export", "one", "--html", "page.html"];
+    place.operant(&page).assert_error(2, &["both sides of the game, each with its own", "operant play"]);
+}
+
+#[test]
 fn what_cannot_be_played_is_said_before_anything_starts() {
     let place = Sandbox::new();
     trained(&place, &["cartpole", "--name", "pole"]);
@@ -126,7 +139,6 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
         &["train", "connect_four", "--opponent", "pole"],
         &["was trained in cartpole, not in connect_four"],
     );
-    refused(&["train", "connect_four", "--set", "core=gru"], &["core", "share one memory"]);
     refused(&["train", "connect_four", "--algorithm", "dqn"], &["algorithm", "self-play"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
     refused(&["league", "random"], &["two players", "--all"]);

@@ -174,7 +174,7 @@ settings! {
     residual_blocks: usize [Kind::Count { least: 0, most: crate::setting::MAX_LAYERS as i64 }] = 0,
         fixed("the checkpoint holds weights of that shape");
     /// Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an
-    /// episode. Setting `mlp` also resets the memory keys of a preset
+    /// episode, in self-play each side of it. Setting `mlp` also resets the memory keys of a preset
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
     /// Units of each layer of the core; 0 is the width of the last hidden layer
     core_width: usize [Kind::Count { least: 0, most: crate::setting::MAX_WIDTH }] = 0,

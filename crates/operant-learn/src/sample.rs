@@ -1,11 +1,11 @@
 //! The layout of a sample, on every device.
 //!
 //! ```text
-//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | intrinsic | keep | mover | mask words | padding
+//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | intrinsic | keep | side | mask words | padding
 //! ```
 //!
 //! It has those fields that the network and the environment have: a log-probability of a policy, `intrinsic` of a network
-//! with two values, `keep` of a network with memory, `mover` if each player of a game has a memory, a mask where actions can be illegal.
+//! with two values, `keep` of a network with memory, `side` if each side of a game has a memory, a mask where actions can be illegal.
 
 use crate::network::{Architecture, Outputs};
 
@@ -33,9 +33,9 @@ pub struct SampleLayout {
     pub intrinsic: Option<usize>,
     /// 1, or 0 if the step begins an episode, so that the previous state is ignored. Only for networks with memory.
     pub keep: Option<usize>,
-    /// The player that moves, if each has a memory of its own.
-    pub mover: Option<usize>,
-    /// Memories of an environment: one, or one for each player.
+    /// The side that moves, if each has a memory of its own.
+    pub side: Option<usize>,
+    /// Memories of an environment: one, or one for each side.
     pub memories: usize,
     /// First word of the action mask.
     pub mask: usize,
@@ -48,11 +48,11 @@ pub struct SampleLayout {
 impl SampleLayout {
     /// The layout of `architecture`'s samples; `masked` if the environment forbids actions.
     pub fn new(architecture: &Architecture, masked: bool) -> Self {
-        Self::of_players(architecture, masked, 1)
+        Self::of_sides(architecture, masked, 1)
     }
 
-    /// The same where one policy makes the moves of several players.
-    pub fn of_players(architecture: &Architecture, masked: bool, players: u32) -> Self {
+    /// The same where one policy makes the moves of all sides of a game.
+    pub fn of_sides(architecture: &Architecture, masked: bool, sides: usize) -> Self {
         let obs_words = architecture.obs_words();
         let components = architecture.head.components();
         let logprob = (architecture.outputs == Outputs::PolicyAndValue).then_some(obs_words + components);
@@ -61,9 +61,9 @@ impl SampleLayout {
         let intrinsic = architecture.intrinsic_value.then_some(value + 2);
         let end = value + if intrinsic.is_some() { 4 } else { 2 };
         let keep = architecture.core.map(|_| end);
-        let mover = keep.filter(|_| players > 1).map(|keep| keep + 1);
-        let memories = if mover.is_some() { players as usize } else { 1 };
-        let mask = end + usize::from(keep.is_some()) + usize::from(mover.is_some());
+        let side = keep.filter(|_| sides > 1).map(|keep| keep + 1);
+        let memories = if side.is_some() { sides } else { 1 };
+        let mask = end + usize::from(keep.is_some()) + usize::from(side.is_some());
         let words = mask + mask_words;
         let stride = match words {
             ..=LINE => words.next_power_of_two().max(LINE / 2),
@@ -79,7 +79,7 @@ impl SampleLayout {
             advantage: value + 1,
             intrinsic,
             keep,
-            mover,
+            side,
             memories,
             mask,
             mask_words,

@@ -62,7 +62,7 @@ pub(crate) struct BackendState {
     pub reward_norm: RunningNorm,
     /// `(N)`: discounted return of each environment.
     pub discounted: Vec<f32>,
-    /// `(N, states)`: the state of layers with memory, in a game that of each player.
+    /// `(N, states)`: the state of layers with memory, in a game that of each side.
     pub memory: Vec<f32>,
     /// `(N, words)`: what the running episodes have shown, for rewards for exploring.
     pub counts: Vec<u32>,
@@ -180,9 +180,9 @@ const GIVEN: &str = "given_transitions";
 /// The counter with the hash of the environment's files.
 const CONTENT: &str = "env_content";
 
-/// Numbers of state of an environment's layers with memory: in a game each player has its own.
+/// Numbers of state of an environment's layers with memory: in a game each side has its own.
 fn memory_words(env: &dyn AnyEnv, network: &Network) -> usize {
-    network.states * env.spec().players as usize
+    network.states * env.spec().sides()
 }
 
 fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {

@@ -73,9 +73,11 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
     let (mlp, gru) = (config(CoreKind::Mlp), Config { num_minibatches: 1, ..config(CoreKind::Gru) });
     let pqn = Config { algorithm: Algorithm::Pqn, ..mlp.clone() };
     let of_pool = |config: &Config| versus(Arc::new(Pool::new(&*world(GAME), config, pool).expect("a pool")));
-    let opponents: [(&str, &Config, Make<'_>); 7] = [
+    let remembered = Config { num_minibatches: 1, core: CoreKind::MinGru, ..pqn.clone() };
+    let opponents: [(&str, &Config, Make<'_>); 8] = [
         ("self", &mlp, &|| world(GAME)),
         ("self, with memory", &gru, &|| world(GAME)),
+        ("self, by PQN with memory", &remembered, &|| world(GAME)),
         ("self, by PQN", &pqn, &|| world(GAME)),
         ("random", &mlp, &|| versus(Scripted::Random.opponent())),
         ("a policy with memory", &mlp, &|| versus(Arc::clone(&learned))),
@@ -102,7 +104,7 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
 
 /// In the first epoch the weights are those of the rollout, so the same memories give the same probabilities.
 #[test]
-fn an_update_has_the_memories_of_each_player_that_the_rollout_had() {
+fn an_update_has_the_memories_of_each_side_that_the_rollout_had() {
     for (core, game) in
         [(CoreKind::MinGru, GAME), (CoreKind::Gru, "capture_the_flag"), (CoreKind::Lstm, GAME)]
     {

@@ -161,9 +161,9 @@ struct Tile {
     count: usize,
     rows: usize,
     stepper: Box<dyn Stepper>,
-    /// `(states, R)`: the state of a policy with memory during rollouts here; zero before an episode. In a game `(players, states, R)`.
+    /// `(states, R)`: the state of a policy with memory during rollouts here; zero before an episode. In a game `(sides, states, R)`.
     memory: Vec<f32>,
-    /// `(R)`: whose turn it is in such a game; zeros elsewhere.
+    /// `(R)`: the player to move in such a game; zeros elsewhere.
     movers: Vec<u32>,
     /// A bit per environment, 16 to a word: whether its next step only resets (with next-step resets).
     resetting: Vec<u16>,

@@ -491,7 +491,7 @@ impl Environments {
         )))
     }
 
-    /// `(N * states)`: the memory of a policy before its next rollout here, in a game `(N * players * states)`.
+    /// `(N * states)`: the memory of a policy before its next rollout here, in a game `(N * sides * states)`.
     fn memory<'py>(&mut self, py: Python<'py>, policy: &Policy) -> Bound<'py, PyArray1<f32>> {
         PyArray1::from_vec(py, self.batch().memory(&policy.inference))
     }

@@ -166,7 +166,7 @@ def test_a_collector_computes_the_advantages_of_each_player(game):
     assert played["player"].shape == (20, num_envs) and "player" not in operant.make_vec("cartpole", 3, seed=1).reset()[1]
 
 
-def test_players_learn_with_memories_of_their_own_and_do_not_share_one(tmp_path):
+def test_each_side_has_a_memory_of_its_own(tmp_path):
     settings = {"core": "mingru", "hidden": [16], "num_envs": 16, "num_steps": 32}
     run = operant.train("connect_four", run_dir=tmp_path, total_timesteps=2048, progress=False, **settings)
     states = np.zeros((2, 20, run.policy.state_size), np.float32)

@@ -24,8 +24,8 @@ fn solved(game: &dyn AnyEnv, strategy: impl FnMut(&InformationSet) -> Vec<f64>) 
 
 /// The probabilities with which an agent takes the legal choices.
 fn probabilities(agent: &Inference, choices: usize, set: &InformationSet) -> Vec<f64> {
-    let (mut logits, mut values, mut states) = (vec![0.0; choices], [0.0], vec![0.0; agent.states()]);
-    agent.evaluate(ObsRows::Words(&set.obs), &mut states, &mut logits, &mut values);
+    let (mut logits, mut values) = (vec![0.0; choices], [0.0]);
+    agent.evaluate(ObsRows::Words(&set.obs), &mut [], &mut logits, &mut values);
     let weights = set.legal.iter().map(|choice| f64::from(logits[*choice as usize]).exp());
     let sum: f64 = weights.clone().sum();
     weights.map(|weight| weight / sum).collect()
@@ -46,6 +46,7 @@ fn main() {
         let game = saved.env;
         let choices = saved.policy.network.policy_outputs();
         let agent = Inference::new(saved.policy);
+        assert!(agent.states() == 0, "{run} has memory, and an information set does not say what it holds");
         let uniform = solved(&*game, |set| vec![1.0 / set.legal.len() as f64; set.legal.len()]);
         print("random moves", &uniform);
         let own = solved(&*game, |set| probabilities(&agent, choices, set));

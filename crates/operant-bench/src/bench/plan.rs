@@ -349,7 +349,7 @@ impl Planner<'_> {
             threads: device.is_cpu().then(threads),
             network: NetworkOptions { precision: run.precision, kernels: run.kernels },
             options: run.options,
-            layout: SampleLayout::of_players(&architecture, env.masked(), spec.players),
+            layout: SampleLayout::of_sides(&architecture, env.masked(), spec.sides()),
             architecture,
             state_words: running_words(&*env),
             name: spec.name,

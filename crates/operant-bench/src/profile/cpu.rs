@@ -32,7 +32,7 @@ pub fn profile(
     let backend = backend_with(Arc::clone(env), config, threads)?.backend;
     let updates = updates(backend, effort, begin)?;
     let bytes = Bytes {
-        layout: SampleLayout::of_players(&network.architecture, env.masked(), env.spec().players),
+        layout: SampleLayout::of_sides(&network.architecture, env.masked(), env.spec().sides()),
         state_words: running_words(&**env),
         params: network.len(),
         config,

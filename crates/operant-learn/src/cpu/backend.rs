@@ -75,7 +75,7 @@ pub trait Instrumented: Backend {
     fn batch(&self) -> &Batch;
     /// `(N, leaves + 2)`: the running environments.
     fn environments(&self) -> Vec<u32>;
-    /// `(N, states)`: the state of layers with memory.
+    /// `(N, states)`: the state of layers with memory; in self-play of each side.
     fn memory(&self) -> Vec<f32>;
     /// Running statistics of observations and of discounted returns.
     fn running_norms(&self) -> [&RunningNorm; 2];
@@ -172,7 +172,7 @@ impl<const V: usize> CpuBackend<V> {
         Pool::of(&*env).into_iter().for_each(|pool| pool.restore(None));
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
-        let layout = SampleLayout::of_players(&architecture, env.masked(), spec.players);
+        let layout = SampleLayout::of_sides(&architecture, env.masked(), spec.sides());
         let network = Network { bf16: options.bf16, ..Network::new(architecture) };
         let pulse = Arc::default();
         let replaying = Replaying::new(&*env, &network, config, &pulse)?;

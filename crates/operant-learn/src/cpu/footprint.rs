@@ -103,7 +103,7 @@ impl Footprint {
     pub fn of(env: &dyn AnyEnv, config: &Config, threads: usize) -> Result<Self, LearnError> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, config)?;
-        let layout = SampleLayout::of_players(&architecture, env.masked(), spec.players);
+        let layout = SampleLayout::of_sides(&architecture, env.masked(), spec.sides());
         let network = Network::new(architecture);
         // Tiles that a thread keeps until their gradient, and the observations of those after the first.
         let has_replay = config.algorithm.declaration().has_replay();
@@ -117,7 +117,7 @@ impl Footprint {
             words += NetworkWords::of(&predictor, &layout, trained(&predictor), 1, threads);
         }
         words.fixed += env.versus().map_or(0, |versus| versus.opponent().shared_words());
-        let own = usize::from(spec.players > 1);
+        let own = spec.sides() - 1;
         let memory = network.states * (layout.memories * (5 + config.num_steps / config.sequence()) + own);
         // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
         let memory = memory + 4 * counts::words(config);

@@ -145,7 +145,7 @@ fn row<const V: usize>(values: &[f32]) -> Row<V> {
     row
 }
 
-/// State of the layers with memory of a tile's environments, one environment after the other; in a game that of each player.
+/// State of the layers with memory of a tile's environments, one environment after the other; in a game that of each side.
 fn memory<const V: usize>(tile: &Tile<V>) -> impl Iterator<Item = f32> {
     let of = |e: usize| tile.memory.iter().map(move |row| row[e / LANES].as_array()[e % LANES]);
     (0..tile.count).flat_map(of)

@@ -59,7 +59,7 @@ use super::slots::{SLOTS, Slot, all_episodes, means};
 use crate::LearnerState;
 use crate::algorithms::{Learns, Rules};
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::{Config, CoreKind, Intrinsic, ShuffleKind};
+use crate::config::{Config, Intrinsic, ShuffleKind};
 use crate::cpu::check_players;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::off_policy::cycle;
@@ -104,13 +104,6 @@ pub fn backend_in(
     group: Arc<dyn Group>,
 ) -> Result<Box<dyn Backend>, LearnError> {
     check_players(&*env, config)?;
-    if env.spec().players > 1 && config.core != CoreKind::Mlp {
-        return Err(LearnError::Config {
-            key: "core",
-            problem: format!("\"{}\" is not supported in self-play on a GPU", config.core),
-            remedy: "leave it at its default, or set device = \"cpu\"".to_owned(),
-        });
-    }
     let prepared = prepare(&*env, config, device, options, &*group);
     let (local, options, how, allocator) = agreed(&*group, prepared)?;
     check_devices(device, &*group)?;
@@ -285,7 +278,7 @@ fn decided(
 ) -> Result<(GpuOptions, String), LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let limits = Limits::from(device.properties());
-    let asked = for_players(options.network, env.spec().players)?;
+    let asked = for_players(options.network, env.spec().players, config.core)?;
     let chosen = choose(&network, config, asked, limits, || device.has_blas())?;
     let network = NetworkOptions { kernels: chosen.kernels, ..options.network };
     Ok((GpuOptions { network, ..options }, chosen.to_string()))

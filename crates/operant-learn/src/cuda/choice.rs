@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, CoreKind};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -93,13 +93,22 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
-/// The options of a game: several players learn by self-play on the GEMM path alone.
+/// The options of a game: several players learn by self-play on the GEMM path alone, without memory.
 ///
 /// # Errors
-/// When other kernels are asked for.
-pub(super) fn for_players(options: NetworkOptions, players: u32) -> Result<NetworkOptions, LearnError> {
+/// When other kernels are asked for, or a core.
+pub(super) fn for_players(
+    options: NetworkOptions,
+    players: u32,
+    core: CoreKind,
+) -> Result<NetworkOptions, LearnError> {
     match (players, options.kernels) {
         (1, _) => Ok(options),
+        _ if core != CoreKind::Mlp => Err(LearnError::Config {
+            key: "core",
+            problem: format!("\"{core}\" is not supported in self-play on a GPU"),
+            remedy: "leave it at its default, or set device = \"cpu\"".to_owned(),
+        }),
         (_, Kernels::Fused) => Err(LearnError::Config {
             key: "kernels",
             problem: "\"fused\" does not support self-play in games of several players".to_owned(),

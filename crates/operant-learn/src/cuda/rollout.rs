@@ -71,7 +71,7 @@ impl Policy {
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
         let RolloutSetup { device, kernel_env, network, local, options, follows } = *of;
-        let options = for_players(options, kernel_env.spec.players)?;
+        let options = for_players(options, kernel_env.spec.players, local.run.core)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,

@@ -128,7 +128,7 @@ class Collector:
 
             In a game of several players also `player` `(T, N)`, who chose the actions, and `next_player` `(N,)`. `rewards` are those of the
             players with even numbers, `values` those of the player to move, and advantages span from a move of a player to that player's next
-            one (docs/two-players.md); a game that is cut off counts as it stands. `states` are those of all players, one after the
+            one (docs/two-players.md); a game that is cut off counts as it stands. `states` are those of both sides, one after the
             other.
         """
         envs, policy, arrays, judged = self.envs, self.policy, self._many, self._judged

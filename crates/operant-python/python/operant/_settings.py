@@ -127,7 +127,7 @@ class Settings(TypedDict, total=False):
     residual_blocks: int
     """Residual blocks after the hidden layers, whose last one is then linear: each adds W2 f(W1 norm(x)), four times as wide inside, to its inputs x; a normalisation follows the last block. With `activation = "relu"` and one hidden layer they are SimBa."""
     core: Literal["mlp", "mingru", "gru", "lstm"]
-    """Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode. Setting `mlp` also resets the memory keys of a preset."""
+    """Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode, in self-play each side of it. Setting `mlp` also resets the memory keys of a preset."""
     core_width: int
     """Units of each layer of the core; 0 is the width of the last hidden layer."""
     core_layers: int
@@ -320,7 +320,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "hidden": ("[64, 64]", "Widths of the hidden layers"),
     "layer_norm": ("false", "Normalise the sums of each hidden layer over its units before the nonlinearity"),
     "residual_blocks": ("0", "Residual blocks after the hidden layers, whose last one is then linear: each adds W2 f(W1 norm(x)), four times as wide inside, to its inputs x; a normalisation follows the last block. With `activation = \"relu\"` and one hidden layer they are SimBa"),
-    "core": ("\"mlp\"", "Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode. Setting `mlp` also resets the memory keys of a preset"),
+    "core": ("\"mlp\"", "Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode, in self-play each side of it. Setting `mlp` also resets the memory keys of a preset"),
     "core_width": ("0", "Units of each layer of the core; 0 is the width of the last hidden layer"),
     "core_layers": ("1", "Layers of the core"),
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),

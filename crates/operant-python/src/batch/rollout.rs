@@ -95,16 +95,16 @@ impl Batch {
     fn remember(&mut self, policy: &Inference) {
         if self.remembers != Some(policy.id()) {
             for tile in &mut self.tiles {
-                tile.memory = vec![0.0; policy.states() * self.spec.players as usize * tile.rows];
+                tile.memory = vec![0.0; policy.states() * self.spec.sides() * tile.rows];
             }
             self.remembers = Some(policy.id());
         }
     }
 
-    /// `(N, states)`, or in a game `(N, players, states)`: the memory of a policy before its next rollout here.
+    /// `(N, states)`, or in a game `(N, sides, states)`: the memory of a policy before its next rollout here.
     pub fn memory(&mut self, policy: &Inference) -> Vec<f32> {
         self.remember(policy);
-        let states = policy.states() * self.spec.players as usize;
+        let states = policy.states() * self.spec.sides();
         let of_tile = |tile: &Tile| {
             let rows = (0..tile.count).flat_map(|row| (0..states).map(move |state| state * tile.rows + row));
             rows.map(|at| tile.memory[at]).collect::<Vec<_>>()
@@ -272,21 +272,21 @@ fn read<const V: usize, E: bytemuck::Pod, T: bytemuck::Pod>(
 }
 
 impl Tile {
-    /// Whose turn it is, if each player has a memory of its own.
+    /// Who is to move, if each side has a memory of its own.
     fn read_movers(&mut self, player: Option<usize>) {
         if let Some(player) = player.filter(|_| !self.memory.is_empty()) {
             self.stepper.leaf(player, &mut self.movers);
         }
     }
 
-    /// The memory of the player to move in each of these columns, `(states, V x 16)`.
+    /// The memory of the side to move in each of these columns, `(states, V x 16)`.
     fn read_memory<const V: usize>(&self, to: &mut [Row<V>], columns: core::ops::Range<usize>) {
         let states = to.len() * self.rows;
         if states == self.memory.len() {
             return read(to, &self.memory, self.rows, columns);
         }
         for (lane, column) in columns.enumerate() {
-            let own = self.memory.iter().skip(self.movers[column] as usize * states + column);
+            let own = self.memory.iter().skip((self.movers[column] & 1) as usize * states + column);
             for (to, from) in to.iter_mut().zip(own.step_by(self.rows)) {
                 to[lane / BLOCK].as_mut_array()[lane % BLOCK] = *from;
             }
@@ -303,7 +303,7 @@ impl Tile {
             return;
         }
         for (lane, column) in columns.enumerate() {
-            let own = self.memory.iter_mut().skip(self.movers[column] as usize * states + column);
+            let own = self.memory.iter_mut().skip((self.movers[column] & 1) as usize * states + column);
             for (to, from) in own.step_by(self.rows).zip(from) {
                 *to = from[lane / BLOCK].as_array()[lane % BLOCK];
             }

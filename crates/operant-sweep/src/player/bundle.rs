@@ -29,6 +29,12 @@ impl Packed {
             return Err(Error::usage("the policy has numbers that are not finite")
                 .remedy("export an earlier checkpoint: RUN@STEP"));
         }
+        if opponent(saved).is_none() && saved.env.spec().players > 1 && policy.network.states > 0 {
+            return Err(Error::usage(
+                "a page has one memory, and the agent plays both sides of the game, each with its own",
+            )
+            .remedy("watch it in a terminal with `operant play`, or against another player with --opponent"));
+        }
         let bundle = Bundle {
             world: world(&*saved.env, &saved.env_options)?,
             architecture: policy.network.architecture.clone(),

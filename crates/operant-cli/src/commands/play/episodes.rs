@@ -2,6 +2,7 @@
 
 use operant_draw::film::return_text;
 use operant_env::play::{Outputs, RandomActions};
+use operant_env::versus::PLAYER;
 use operant_env::{ActionSpace, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
 use operant_learn::EvalActions;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
@@ -71,8 +72,10 @@ pub struct Tile<'a> {
     random: RandomActions,
     /// Actions, `(components, R)`.
     actions: Vec<f32>,
-    /// State of a policy with memory, `(R, states)`. Rows play one episode each.
+    /// State of a policy with memory, `(R, sides, states)`. Rows play one episode each.
     memory: Vec<f32>,
+    /// The leaf of a game's state that has the player to move.
+    player: Option<usize>,
     step: u64,
     /// The outcome of each row's episode once it has ended.
     ended: [Option<Outcome>; ROWS],
@@ -96,10 +99,11 @@ impl<'a> Tile<'a> {
         let actions = vec![0.0; spec.actions.components() * ROWS];
         let ended = std::array::from_fn(|_| None);
         let memory = match agent {
-            Agent::Policy { inference, .. } => vec![0.0; inference.states() * ROWS],
+            Agent::Policy { inference, .. } => vec![0.0; spec.sides() * inference.states() * ROWS],
             Agent::Random => Vec::new(),
         };
-        Ok(Tile { cast, spec, stepper, outputs, random, actions, memory, step: 0, ended, first })
+        let player = env.leaves().iter().position(|leaf| spec.players > 1 && leaf.name == PLAYER);
+        Ok(Tile { cast, spec, stepper, outputs, random, actions, memory, step: 0, ended, first, player })
     }
 
     /// Its environment.
@@ -152,7 +156,22 @@ impl<'a> Tile<'a> {
                 Choice::Sampled { seed: self.cast.seed, first: self.first, step: self.step, evaluation: true }
             }
         };
-        inference.act(ObsRows::Words(&obs), legal, choice, &mut self.memory, &mut actions);
+        let states = inference.states();
+        // Each side of a game has a memory of its own.
+        let mut movers = [0; ROWS];
+        if let Some(player) = self.player {
+            self.stepper.leaf(player, &mut movers);
+        }
+        let sides = self.spec.sides();
+        let own: [_; ROWS] = std::array::from_fn(|row| {
+            let first = (row * sides + movers[row] as usize % sides) * states;
+            first..first + states
+        });
+        let mut memory: Vec<f32> = own.iter().flat_map(|own| &self.memory[own.clone()]).copied().collect();
+        inference.act(ObsRows::Words(&obs), legal, choice, &mut memory, &mut actions);
+        for (own, after) in own.into_iter().zip(memory.chunks_exact(states.max(1))) {
+            self.memory[own].copy_from_slice(after);
+        }
         for (row, of_row) in actions.chunks_exact(components).enumerate() {
             of_row.iter().enumerate().for_each(|(k, action)| self.actions[k * ROWS + row] = *action);
         }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use operant_lane::isa::f32x16;
 
-use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Players, Sums};
+use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Sides, Sums};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::add_up;
@@ -16,8 +16,8 @@ pub(crate) struct Forwarded<'a> {
     pub observation: Observation<'a, TILE_VECTORS>,
     /// 0 where a step of a sequence begins an episode.
     pub keep: &'a Row<TILE_VECTORS>,
-    /// The player that moves, if each has a memory of its own.
-    pub movers: Option<&'a Row<TILE_VECTORS>>,
+    /// The side that moves, if each has a memory of its own.
+    pub turns: Option<&'a Row<TILE_VECTORS>>,
     /// Vectors that it computed.
     pub vectors: usize,
     pub activations: &'a Activations<TILE_VECTORS>,
@@ -32,8 +32,8 @@ pub(crate) struct Gradient {
     pub log_std: Vec<f32x16>,
     /// Gradient of the state of layers with memory, of 16 sequences.
     state: Vec<Row<1>>,
-    /// `[player][state]`: the same for each player that has a memory of its own.
-    players: Vec<Row<1>>,
+    /// `[side][state]`: the same for each side that has a memory of its own.
+    sides: Vec<Row<1>>,
 }
 
 impl Gradient {
@@ -47,14 +47,14 @@ impl Gradient {
             chains: chains.collect(),
             log_std: vec![f32x16::ZERO; deviations],
             state: vec![splat(0.0); network.states],
-            players: Vec::new(),
+            sides: Vec::new(),
         }
     }
 
-    /// With so many memories of an environment, each a player's.
-    pub fn of_players(mut self, memories: usize) -> Self {
+    /// With so many memories of an environment, each a side's.
+    pub fn of_sides(mut self, memories: usize) -> Self {
         if memories > 1 {
-            self.players = vec![splat(0.0); memories * self.state.len()];
+            self.sides = vec![splat(0.0); memories * self.state.len()];
         }
         self
     }
@@ -68,7 +68,7 @@ impl Gradient {
     /// Begins with the last steps of sequences: nothing after them depends on their state.
     pub fn begin_sequences(&mut self) {
         self.state.fill(splat(0.0));
-        self.players.fill(splat(0.0));
+        self.sides.fill(splat(0.0));
     }
 
     /// Adds one tile; `deltas` holds the loss's gradient with respect to the outputs in its last layers, and the hidden layers' gradients
@@ -85,7 +85,7 @@ impl Gradient {
         &mut self,
         policy: &Policy,
         chain: usize,
-        Forwarded { observation, keep, movers, vectors, activations }: Forwarded<'_>,
+        Forwarded { observation, keep, turns, vectors, activations }: Forwarded<'_>,
         deltas: &mut Activations<TILE_VECTORS>,
         mut d_inputs: Option<&mut [Row<TILE_VECTORS>]>,
     ) {
@@ -106,7 +106,7 @@ impl Gradient {
                 work: &mut after[0].kept,
                 state: &mut self.state,
                 keep,
-                players: movers.map(|movers| Players { states: &mut self.players, each, movers }),
+                sides: turns.map(|turns| Sides { states: &mut self.sides, each, turns }),
                 scratch,
                 vectors,
                 inputs_only,
@@ -184,7 +184,7 @@ mod tests {
                 }
             }
             let forward =
-                Forwarded { observation: x, keep: &splat(1.0), movers: None, vectors, activations: &values };
+                Forwarded { observation: x, keep: &splat(1.0), turns: None, vectors, activations: &values };
             gradient.add(&policy, forward, &mut deltas);
         }
         let mut flat: Vec<f32> =
@@ -200,17 +200,17 @@ mod tests {
     const STEPS: usize = 12;
 
     /// What `STEPS` steps of 16 sequences give: `[step][output]`, and the gradient. Feature, gradient of an output, whether the episode goes
-    /// on, and the player of each step and sequence are functions; without players there is one memory.
+    /// on, and the side of each step and sequence are functions; without sides there is one memory.
     fn of_sequences(
         network: &Network,
         params: &[f32],
         [feature, delta]: [&dyn Fn(usize, usize, usize) -> f32; 2],
         goes_on: &dyn Fn(usize, usize) -> bool,
-        player: Option<&dyn Fn(usize, usize) -> usize>,
+        side: Option<&dyn Fn(usize, usize) -> usize>,
     ) -> (Vec<[[f32; LANES]; 2]>, Vec<f32>) {
         let mut policy = Policy::new(network);
         policy.pack_for_update(params);
-        let mut gradient = Gradient::new(network).of_players(if player.is_some() { 3 } else { 1 });
+        let mut gradient = Gradient::new(network).of_sides(if side.is_some() { 3 } else { 1 });
         let (mut state, mut states) =
             (vec![splat(0.0); network.states], vec![splat(0.0); 3 * network.states]);
         let mut deltas = Activations::new(network);
@@ -221,22 +221,22 @@ mod tests {
         for k in 0..STEPS / TILE_VECTORS {
             let x: Vec<_> = (0..3).map(|i| tile(&|t, l| feature(t, l, i), k)).collect();
             let keep = tile(&|t, l| f32::from(u8::from(goes_on(t, l))), k);
-            let movers = player.map(|player| tile(&|t, l| player(t, l) as f32, k));
+            let turns = side.map(|side| tile(&|t, l| side(t, l) as f32, k));
             let mut values = Activations::of_sequence(network);
             let each = state.len();
-            let players = movers.as_ref().map(|movers| Players { states: &mut states, each, movers });
-            let ends = (&keep, players);
+            let sides = turns.as_ref().map(|turns| Sides { states: &mut states, each, turns });
+            let ends = (&keep, sides);
             policy.sequence(Observation::Dense(&x), &mut state, ends, &mut deltas.scratch, &mut values);
-            tiles.push((x, keep, movers, values));
+            tiles.push((x, keep, turns, values));
         }
         gradient.begin_sequences();
-        for (k, (x, keep, movers, activations)) in tiles.iter().enumerate().rev() {
+        for (k, (x, keep, turns, activations)) in tiles.iter().enumerate().rev() {
             for (i, row) in deltas.policy_mut().iter_mut().enumerate() {
                 *row = tile(&|t, l| delta(t, l, i), k);
             }
             deltas.values_mut().fill(splat(0.0));
-            let (observation, movers) = (Observation::Dense(&x[..]), movers.as_ref());
-            let forward = Forwarded { observation, keep, movers, vectors: TILE_VECTORS, activations };
+            let (observation, turns) = (Observation::Dense(&x[..]), turns.as_ref());
+            let forward = Forwarded { observation, keep, turns, vectors: TILE_VECTORS, activations };
             gradient.add(&policy, forward, &mut deltas);
         }
         let outputs = tiles.iter().flat_map(|(.., values)| {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn players_with_memories_of_their_own_are_like_sequences_of_their_own() {
+    fn sides_with_memories_of_their_own_are_like_sequences_of_their_own() {
         for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
             let config = Config { hidden: vec![8], core, core_layers: 2, ..Config::default() };
             let architecture = Architecture::new(&config, Input::Dense(3), Head::MultiDiscrete(vec![2]));
@@ -259,14 +259,14 @@ mod tests {
             let number =
                 |t: usize, l: usize, i: usize| ((t * 48 + l * 3 + i) * 7919 % 1009) as f32 / 331.0 - 1.5;
             let delta = |t: usize, l: usize, i: usize| number(t + 7, l, i) / 3.0;
-            let player = |t: usize, l: usize| (t * (1 + l % 2) + l + t / 5) % 3;
+            let side = |t: usize, l: usize| (t * (1 + l % 2) + l + t / 5) % 3;
             let goes_on = |t: usize, l: usize| (t + l) % 7 != 4;
             let (outputs, gradient) =
-                of_sequences(&network, &params, [&number, &delta], &goes_on, Some(&player));
+                of_sequences(&network, &params, [&number, &delta], &goes_on, Some(&side));
             let mut sum = vec![0.0; network.len()];
             for own in 0..3 {
-                // The steps of this player, one after the other; those after them carry no weight.
-                let steps = |l: usize| (0..STEPS).filter(move |t| player(*t, l) == own).collect::<Vec<_>>();
+                // The steps of this side, one after the other; those after them carry no weight.
+                let steps = |l: usize| (0..STEPS).filter(move |t| side(*t, l) == own).collect::<Vec<_>>();
                 let at = |t: usize, l: usize| steps(l).get(t).copied();
                 let x = |t: usize, l: usize, i: usize| at(t, l).map_or(0.5, |t| number(t, l, i));
                 let dy = |t: usize, l: usize, i: usize| at(t, l).map_or(0.0, |t| delta(t, l, i));
@@ -274,14 +274,14 @@ mod tests {
                     let before = t.checked_sub(1).and_then(|t| at(t, l)).map_or(0, |before| before + 1);
                     at(t, l).is_none_or(|now| (before..=now).all(|t| goes_on(t, l)))
                 };
-                let (alone, of_player) = of_sequences(&network, &params, [&x, &dy], &goes_on, None);
+                let (alone, of_side) = of_sequences(&network, &params, [&x, &dy], &goes_on, None);
                 for l in 0..LANES {
                     for (k, t) in steps(l).into_iter().enumerate() {
                         let [all, own] = [outputs[t], alone[k]].map(|it| it.map(|lanes| lanes[l].to_bits()));
                         assert_eq!(all, own, "{core}, sequence {l}, step {t}");
                     }
                 }
-                sum.iter_mut().zip(of_player).for_each(|(sum, part)| *sum += part);
+                sum.iter_mut().zip(of_side).for_each(|(sum, part)| *sum += part);
             }
             let most = sum.iter().fold(0.0f32, |most, x| most.max(x.abs()));
             for (k, (a, b)) in gradient.iter().zip(&sum).enumerate() {

@@ -24,60 +24,60 @@ pub(crate) enum Memory<'a, const V: usize> {
     },
     /// The samples are V steps, one after the other, of 16 sequences.
     Sequence {
-        /// State before the first step; afterwards, after the last. With `players` that of the player that moves.
+        /// State before the first step; afterwards, after the last. With `sides` that of the side that moves.
         state: &'a mut [Row<1>],
         /// 0 where a step begins an episode, whose state is zero.
         keep: &'a Row<V>,
-        /// If each player of a game has a state of its own.
-        players: Option<Players<'a, V>>,
+        /// If each side of a game has a state of its own.
+        sides: Option<Sides<'a, V>>,
     },
 }
 
-/// The states of the players of a game, or the gradients of their states, of V steps of 16 sequences.
+/// The states of the sides of a game, or the gradients of their states, of V steps of 16 sequences.
 #[derive(Debug)]
-pub(crate) struct Players<'a, const V: usize> {
-    /// `[player][state]`: all layers' one after the other.
+pub(crate) struct Sides<'a, const V: usize> {
+    /// `[side][state]`: all layers' one after the other.
     pub states: &'a mut [Row<1>],
-    /// Numbers of a player's state.
+    /// Numbers of a side's state.
     pub each: usize,
-    /// The player that moves, at each step.
-    pub movers: &'a Row<V>,
+    /// The side that moves, at each step.
+    pub turns: &'a Row<V>,
 }
 
-impl<const V: usize> Players<'_, V> {
+impl<const V: usize> Sides<'_, V> {
     /// A reborrow, to pass to the next layer.
-    pub fn reborrow(&mut self) -> Players<'_, V> {
-        Players { states: self.states, each: self.each, movers: self.movers }
+    pub fn reborrow(&mut self) -> Sides<'_, V> {
+        Sides { states: self.states, each: self.each, turns: self.turns }
     }
 
-    /// The rows `layer` of the state of the player that makes step `v`, into `state`.
+    /// The rows `layer` of the state of the side that makes step `v`, into `state`.
     #[inline]
     pub fn read(&self, v: usize, layer: Range<usize>, state: &mut [Row<1>]) {
-        for (player, of_player) in self.states.chunks_exact(self.each).enumerate() {
-            let moves = Float::eq(self.movers[v], f32x16::splat(player as f32));
-            for (to, from) in state.iter_mut().zip(&of_player[layer.clone()]) {
+        for (side, of_side) in self.states.chunks_exact(self.each).enumerate() {
+            let moves = Float::eq(self.turns[v], f32x16::splat(side as f32));
+            for (to, from) in state.iter_mut().zip(&of_side[layer.clone()]) {
                 to[0] = moves.select(from[0], to[0]);
             }
         }
     }
 
-    /// The inverse of [`Players::read`]; the states of the others stay as they are.
+    /// The inverse of [`Sides::read`]; the states of the others stay as they are.
     #[inline]
     pub fn write(&mut self, v: usize, layer: Range<usize>, state: &[Row<1>]) {
-        for (player, of_player) in self.states.chunks_exact_mut(self.each).enumerate() {
-            let moves = Float::eq(self.movers[v], f32x16::splat(player as f32));
-            for (to, from) in of_player[layer.clone()].iter_mut().zip(state) {
+        for (side, of_side) in self.states.chunks_exact_mut(self.each).enumerate() {
+            let moves = Float::eq(self.turns[v], f32x16::splat(side as f32));
+            for (to, from) in of_side[layer.clone()].iter_mut().zip(state) {
                 to[0] = moves.select(from[0], to[0]);
             }
         }
     }
 
-    /// Makes the rows `layer` of every player zero where `keep` is 0.
+    /// Makes the rows `layer` of every side zero where `keep` is 0.
     #[inline]
     pub fn clear(&mut self, layer: Range<usize>, keep: f32x16) {
         let goes_on = Float::gt(keep, f32x16::ZERO);
-        for of_player in self.states.chunks_exact_mut(self.each) {
-            for row in &mut of_player[layer.clone()] {
+        for of_side in self.states.chunks_exact_mut(self.each) {
+            for row in &mut of_side[layer.clone()] {
                 row[0] = goes_on.select(row[0], f32x16::ZERO);
             }
         }
@@ -89,8 +89,8 @@ impl<const V: usize> Memory<'_, V> {
     pub fn reborrow(&mut self) -> Memory<'_, V> {
         match self {
             Self::Step { before, after } => Memory::Step { before, after },
-            Self::Sequence { state, keep, players } => {
-                Memory::Sequence { state, keep, players: players.as_mut().map(Players::reborrow) }
+            Self::Sequence { state, keep, sides } => {
+                Memory::Sequence { state, keep, sides: sides.as_mut().map(Sides::reborrow) }
             }
         }
     }
@@ -127,8 +127,8 @@ pub(crate) struct Backward<'a> {
     pub state: &'a mut [Row<1>],
     /// 0 where a step begins an episode.
     pub keep: &'a Row<TILE_VECTORS>,
-    /// The gradients of the players' states, if each has its own; `state` is then to work with.
-    pub players: Option<Players<'a, TILE_VECTORS>>,
+    /// The gradients of the sides' states, if each has its own; `state` is then to work with.
+    pub sides: Option<Sides<'a, TILE_VECTORS>>,
     pub scratch: &'a mut [f32x16],
     /// As of [`Forward`].
     pub vectors: usize,

@@ -7,7 +7,7 @@ use operant_lane::isa::{self, f32x16};
 use operant_lane::{Mask, Packed, Wide};
 
 use crate::cpu::network::few::Tail;
-use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, Players, supports_partial_tiles};
+use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, Sides, supports_partial_tiles};
 use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, all_lanes, splat};
 use crate::network::{Chain, LayerSpec, Network};
 
@@ -365,16 +365,16 @@ impl Policy {
         vectors
     }
 
-    /// The forward pass over V steps of 16 sequences, whose `state`, or those of the players, it advances; where `keep` is 0 an episode begins.
+    /// The forward pass over V steps of 16 sequences, whose `state`, or those of the sides, it advances; where `keep` is 0 an episode begins.
     pub(crate) fn sequence<const V: usize>(
         &self,
         observation: Observation<'_, V>,
         state: &mut [Row<1>],
-        (keep, players): (&Row<V>, Option<Players<'_, V>>),
+        (keep, sides): (&Row<V>, Option<Sides<'_, V>>),
         scratch: &mut [f32x16],
         out: &mut Activations<V>,
     ) {
-        let memory = Memory::Sequence { state, keep, players };
+        let memory = Memory::Sequence { state, keep, sides };
         self.run(0..self.chains.len(), observation, Samples::Vectors(V), memory, &mut out.chains, scratch);
     }
 

@@ -635,7 +635,7 @@ pub(super) fn without_memory<'a>(
     vectors: usize,
     activations: &'a Activations<TILE_VECTORS>,
 ) -> Forwarded<'a> {
-    Forwarded { observation, keep: &NO_ENDS, movers: None, vectors, activations }
+    Forwarded { observation, keep: &NO_ENDS, turns: None, vectors, activations }
 }
 
 /// No sample begins an episode.

@@ -169,7 +169,7 @@ impl Worker {
             let forward = Forwarded {
                 observation,
                 keep: &tile.keep,
-                movers: None,
+                turns: None,
                 vectors: TILE_VECTORS,
                 activations: forward,
             };

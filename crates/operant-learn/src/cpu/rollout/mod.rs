@@ -87,9 +87,9 @@ pub struct Tile<const V: usize> {
     seen: Vec<f32x16>,
     packing: Option<Packing>,
     draws: Vec<ActionDraws<Wide<16>>>,
-    /// `[state]`: what layers with memory carry from step to step; `[player][state]` in a game of several players.
+    /// `[state]`: what layers with memory carry from step to step; `[side][state]` in a game.
     pub memory: Vec<Row<V>>,
-    /// `[state]`: in such a game, the memory of the player to move.
+    /// `[state]`: in a game the memory of the side to move.
     own_memory: Vec<Row<V>>,
     /// What the running episodes have shown.
     pub counts: Counts<V>,
@@ -142,6 +142,8 @@ struct Turns<const V: usize> {
     leaf: usize,
     /// After the last step, and `[step]` before each.
     now: Row<V>,
+    /// Whose side that is after the last step: 0 or 1.
+    side: Row<V>,
     steps: Vec<Row<V>>,
 }
 
@@ -149,13 +151,19 @@ impl<const V: usize> Turns<V> {
     fn of(env: &dyn AnyEnv, steps: usize) -> Option<Self> {
         let players = env.spec().players;
         let leaf = env.leaves().iter().position(|leaf| leaf.name == PLAYER)?;
-        (players > 1).then(|| Turns { players, leaf, now: splat(0.0), steps: vec![splat(0.0); steps] })
+        (players > 1).then(|| Turns {
+            players,
+            leaf,
+            now: splat(0.0),
+            side: splat(0.0),
+            steps: vec![splat(0.0); steps],
+        })
     }
 
-    /// Where the player is to move, of 16 environments.
+    /// Where a side is to move, of 16 environments.
     #[inline(always)]
-    fn moves(&self, player: usize, v: usize) -> <f32x16 as Float>::Mask {
-        Float::eq(self.now[v], f32x16::splat(player as f32))
+    fn moves(&self, side: usize, v: usize) -> <f32x16 as Float>::Mask {
+        Float::eq(self.side[v], f32x16::splat(side as f32))
     }
 
     /// Reads whose turn it is in the first `count` environments, the first of which is `place`.
@@ -171,6 +179,7 @@ impl<const V: usize> Turns<V> {
             return Err(StepError { env: place.0.clone(), what, remedy });
         }
         self.now = words.map(|words| f32x16::new(words.map(|player| player as f32)));
+        self.side = words.map(|words| f32x16::new(words.map(|player| (player & 1) as f32)));
         Ok(())
     }
 }
@@ -211,7 +220,7 @@ impl<const V: usize> Tile<V> {
         let network = policy.network();
         let head = &network.architecture.head;
         let spec = env.spec();
-        let (measured, players) = (spec.measured(), spec.players as usize);
+        let (measured, sides) = (spec.measured(), spec.sides());
         let EnvSpec { obs: space, name, .. } = spec;
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
@@ -251,8 +260,8 @@ impl<const V: usize> Tile<V> {
             final_obs: vec![f32x16::ZERO; words * V],
             seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
-            memory: vec![splat(0.0); network.states * players],
-            own_memory: vec![splat(0.0); if players > 1 { network.states } else { 0 }],
+            memory: vec![splat(0.0); network.states * sides],
+            own_memory: vec![splat(0.0); if sides > 1 { network.states } else { 0 }],
             counts: Counts::new(config),
             novelty: Novelty::new(&network.architecture, config).map(Box::new),
             exploring: network.architecture.intrinsic_value.then(|| Box::new(Exploring::new(steps))),
@@ -454,8 +463,8 @@ impl<const V: usize> Tile<V> {
         if let Some(field) = layout.keep {
             batch.put(t, field, &self.keep);
         }
-        if let (Some(field), Some(turns)) = (layout.mover, &self.turns) {
-            batch.put(t, field, &turns.now);
+        if let (Some(field), Some(turns)) = (layout.side, &self.turns) {
+            batch.put(t, field, &turns.side);
         }
         self.timer.end(Part::Storing);
         let logprob = self.act(horizon, horizon.step + t as u64)?;
@@ -697,27 +706,27 @@ impl<const V: usize> Tile<V> {
     }
 }
 
-/// The state before a step: of `memory` that of the player to move, if there are several.
+/// The state before a step: of `memory` that of the side to move, if there are two.
 fn before_move<'a, const V: usize>(
     memory: &'a [Row<V>],
     turns: Option<&Turns<V>>,
     own: &'a mut [Row<V>],
 ) -> &'a [Row<V>] {
     let Some(turns) = turns else { return memory };
-    for (player, of_player) in memory.chunks_exact(own.len().max(1)).enumerate() {
-        for (to, from) in own.iter_mut().zip(of_player) {
-            *to = core::array::from_fn(|v| turns.moves(player, v).select(from[v], to[v]));
+    for (side, of_side) in memory.chunks_exact(own.len().max(1)).enumerate() {
+        for (to, from) in own.iter_mut().zip(of_side) {
+            *to = core::array::from_fn(|v| turns.moves(side, v).select(from[v], to[v]));
         }
     }
     own
 }
 
-/// Stores the state after a step: of the player that moved, if there are several.
+/// Stores the state after a step: of the side that moved, if there are two.
 fn after_move<const V: usize>(after: &[Row<V>], turns: Option<&Turns<V>>, memory: &mut [Row<V>]) {
     let Some(turns) = turns else { return memory.copy_from_slice(after) };
-    for (player, of_player) in memory.chunks_exact_mut(after.len().max(1)).enumerate() {
-        for (to, from) in of_player.iter_mut().zip(after) {
-            *to = core::array::from_fn(|v| turns.moves(player, v).select(from[v], to[v]));
+    for (side, of_side) in memory.chunks_exact_mut(after.len().max(1)).enumerate() {
+        for (to, from) in of_side.iter_mut().zip(after) {
+            *to = core::array::from_fn(|v| turns.moves(side, v).select(from[v], to[v]));
         }
     }
 }

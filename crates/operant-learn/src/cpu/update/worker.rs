@@ -8,7 +8,7 @@ use operant_lane::isa::f32x16;
 use crate::cpu::batch::{Batch, Gathered};
 use crate::cpu::network::gradient::{Forwarded, Gradient};
 use crate::cpu::network::heads::PolicyHead;
-use crate::cpu::network::layers::Players;
+use crate::cpu::network::layers::Sides;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
@@ -90,8 +90,8 @@ pub(crate) struct Worker {
     next: [u32; TILE],
     /// State of layers with memory, of 16 sequences.
     state: Vec<Row<1>>,
-    /// `[player][state]`: the same for each player that has a memory of its own.
-    players: Vec<Row<1>>,
+    /// `[side][state]`: the same for each side that has a memory of its own.
+    sides: Vec<Row<1>>,
     /// `[component]`: the actions of a tile.
     actions: Vec<Row<TILE_VECTORS>>,
     deltas: Activations<TILE_VECTORS>,
@@ -107,8 +107,8 @@ struct Tile {
     gathered: Gathered,
     /// 0 where a step begins an episode; 1 elsewhere, and without memory.
     keep: Row<TILE_VECTORS>,
-    /// The player that moves, if each has a memory of its own.
-    mover: Option<Row<TILE_VECTORS>>,
+    /// The side that moves, if each has a memory of its own.
+    turn: Option<Row<TILE_VECTORS>>,
     activations: Activations<TILE_VECTORS>,
 }
 
@@ -121,7 +121,7 @@ impl Worker {
         let tile = || Tile {
             gathered: Gathered::new(&network.architecture, layout),
             keep: splat(1.0),
-            mover: None,
+            turn: None,
             activations: match network.states {
                 0 => Activations::new(network),
                 _ => Activations::of_sequence(network),
@@ -131,14 +131,11 @@ impl Worker {
             tiles: (0..sequence.div_ceil(STEPS)).map(|_| tile()).collect(),
             next: [0; TILE],
             state: vec![splat(0.0); network.states],
-            players: vec![
-                splat(0.0);
-                if layout.mover.is_some() { layout.memories * network.states } else { 0 }
-            ],
+            sides: vec![splat(0.0); if layout.side.is_some() { layout.memories * network.states } else { 0 }],
             actions: vec![splat(0.0); layout.components],
             deltas: Activations::new(network),
             head: PolicyHead::of(&network.architecture),
-            gradient: Gradient::new(network).of_players(layout.memories),
+            gradient: Gradient::new(network).of_sides(layout.memories),
             pulse: Arc::clone(pulse),
             timer: PhaseTimer::default(),
         }
@@ -225,7 +222,7 @@ impl Worker {
             let sequences: [u32; LANES] = order.sequences(position, end);
             let steps = sequences.map(|sequence| batch.steps_of(sequence as usize));
             let states = sequences.map(|sequence| batch.state(sequence as usize));
-            let first_states = if self.players.is_empty() { &mut self.state } else { &mut self.players };
+            let first_states = if self.sides.is_empty() { &mut self.state } else { &mut self.sides };
             for (k, row) in first_states.iter_mut().enumerate() {
                 *row = [f32x16::new(states.map(|state| state[k]))];
             }
@@ -237,13 +234,13 @@ impl Worker {
                 });
                 tile.gathered.gather(batch, &samples);
                 tile.keep = batch.layout().keep.map_or(splat(1.0), |field| tile.gathered.float(field));
-                tile.mover = batch.layout().mover.map(|field| tile.gathered.float(field));
+                tile.turn = batch.layout().side.map(|field| tile.gathered.float(field));
                 self.timer.end(Part::Gather);
                 let observation = tile.gathered.observation();
-                let Self { state, players, deltas, .. } = self;
+                let Self { state, sides, deltas, .. } = self;
                 let each = state.len();
-                let players = tile.mover.as_ref().map(|movers| Players { states: players, each, movers });
-                let (ends, scratch) = ((&tile.keep, players), &mut deltas.scratch);
+                let sides = tile.turn.as_ref().map(|turns| Sides { states: sides, each, turns });
+                let (ends, scratch) = ((&tile.keep, sides), &mut deltas.scratch);
                 policy.sequence(observation, state, ends, scratch, &mut tile.activations);
                 let at = |s: usize| (position + s % LANES) * length + k * STEPS + s / LANES;
                 minibatch.disturb(at, &mut tile.activations);
@@ -268,7 +265,7 @@ impl Worker {
         counts: impl Fn(usize) -> bool,
     ) -> Sums {
         let layout = minibatch.batch.layout();
-        let Tile { gathered, keep, mover, activations } = &self.tiles[tile];
+        let Tile { gathered, keep, turn, activations } = &self.tiles[tile];
         for (k, action) in self.actions.iter_mut().enumerate() {
             *action = gathered.float(layout.actions + k);
         }
@@ -291,8 +288,8 @@ impl Worker {
         if !minibatch.loss.has_gradient() {
             return sums;
         }
-        let (observation, movers) = (gathered.observation(), mover.as_ref());
-        let forward = Forwarded { observation, keep, movers, vectors, activations };
+        let (observation, turns) = (gathered.observation(), turn.as_ref());
+        let forward = Forwarded { observation, keep, turns, vectors, activations };
         self.gradient.add(policy, forward, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums

@@ -313,13 +313,13 @@ impl CellLayer {
                     }
                 }
             }
-            Memory::Sequence { state, keep, mut players } => {
+            Memory::Sequence { state, keep, mut sides } => {
                 let state = &mut state[self.spec.states()];
                 let (hz, _) = scratch.as_chunks_mut::<1>();
                 for v in 0..V {
-                    if let Some(players) = &mut players {
-                        players.clear(self.spec.states(), keep[v]);
-                        players.read(v, self.spec.states(), state);
+                    if let Some(sides) = &mut sides {
+                        sides.clear(self.spec.states(), keep[v]);
+                        sides.read(v, self.spec.states(), state);
                     }
                     let goes_on = Float::gt(keep[v], zero);
                     for (state, before) in state.iter_mut().zip(before.iter_mut()) {
@@ -338,8 +338,8 @@ impl CellLayer {
                             state[s * width + j][0] = new[s];
                         }
                     }
-                    if let Some(players) = &mut players {
-                        players.write(v, self.spec.states(), state);
+                    if let Some(sides) = &mut sides {
+                        sides.write(v, self.spec.states(), state);
                     }
                 }
             }
@@ -350,7 +350,7 @@ impl CellLayer {
     }
 
     fn backward_with<U: Unit>(&self, sums: &mut CellGradient, pass: Backward<'_>, slope: impl Slope) {
-        let Backward { x, kept, dz: dy, dx, work, state, keep, mut players, scratch, .. } = pass;
+        let Backward { x, kept, dz: dy, dx, work, state, keep, mut sides, scratch, .. } = pass;
         let (width, [gates, states]) = (self.spec.width, [U::CELL.gates(), U::CELL.states()]);
         let x = numbers(x);
         let (values, rest) = kept.split_at(gates * width);
@@ -365,8 +365,8 @@ impl CellLayer {
         });
         let zero = f32x16::ZERO;
         for v in (0..TILE_VECTORS).rev() {
-            if let Some(players) = &players {
-                players.read(v, self.spec.states(), state);
+            if let Some(sides) = &sides {
+                sides.read(v, self.spec.states(), state);
             }
             for j in 0..width {
                 let slopes = U::slopes(
@@ -400,9 +400,9 @@ impl CellLayer {
                     state[0] += back[0];
                 }
             }
-            if let Some(players) = &mut players {
-                players.write(v, self.spec.states(), state);
-                players.clear(self.spec.states(), keep[v]);
+            if let Some(sides) = &mut sides {
+                sides.write(v, self.spec.states(), state);
+                sides.clear(self.spec.states(), keep[v]);
             }
             let goes_on = Float::gt(keep[v], zero);
             for state in state.iter_mut() {
