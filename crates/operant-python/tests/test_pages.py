@@ -27,6 +27,7 @@ ELSEWHERE = {
     "collector = operant.Collector": "needs PyTorch; examples/own_loss.py is run with it",
     "import operant.ray\n\nsweep": "needs Ray",
     "from ray import tune": "needs Ray",
+    "callbacks=[operant.track.WandB(": "needs Weights & Biases, MLflow and Trackio; the tests in trackers run with them",
     "import h5py": "needs h5py and a data set; test_replay.py reads one of its form",
     "import pandas": "needs pandas and a notebook",
     "Usage: python play_checkpoint.py": "takes an argument; a test of the command line runs it",
