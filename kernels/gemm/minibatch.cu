@@ -39,7 +39,7 @@ static_assert(BLOCK_BYTES >= PARTS * 8u * (THREADS / WARP), "the sums of a block
 // learned from.
 enum : unsigned { REWARD, DISCOUNT, TARGET, LOGPROB, ERROR, WEIGHT, COUNTED = LOGPROB };
 
-constexpr unsigned BURN_IN = LEARNED_ROWS - SEQUENCE;
+[[maybe_unused]] constexpr unsigned BURN_IN = LEARNED_ROWS - SEQUENCE;
 
 __device__ __forceinline__ float& outcome_of(const MinibatchParams& params, unsigned which, u64 row) {
     return params.outcomes[(u64)which * params.samples + row];
