@@ -33,7 +33,9 @@ impl Packed {
             return Err(Error::usage(
                 "a page has one memory, and the agent plays both sides of the game, each with its own",
             )
-            .remedy("watch it in a terminal with `operant play`, or against another player with --opponent"));
+            .remedy(
+                "watch it in a terminal with `operant play`, or against another player with --opponent",
+            ));
         }
         let bundle = Bundle {
             world: world(&*saved.env, &saved.env_options)?,
