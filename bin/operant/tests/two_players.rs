@@ -140,6 +140,12 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
         &["was trained in cartpole, not in connect_four"],
     );
     refused(&["train", "connect_four", "--algorithm", "dqn"], &["algorithm", "self-play"]);
+    refused(&["train", "kuhn_poker", "--opponent", "mcts:9"], &["hide from each other", "use random"]);
+    refused(&["play", "kuhn_poker", "--opponent", "mcts:9"], &["hide from each other", "use random"]);
+    refused(&["train", "two_player_pong", "--opponent", "minimax:2"], &["at the same time", "use random"]);
+    refused(&["config", "connect_four", "--opponent", "nobody"], &["nobody", "minimax:DEPTH"]);
+    refused(&["config", "cartpole", "--opponent", "random"], &["cartpole has one player"]);
+    refused(&["export", "pole", "--onnx", "same", "--c", "same"], &["same is named for two kinds of files"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
     refused(&["league", "random"], &["two players", "--all"]);
     refused(&["league", "random", "random", "--env", "othello"], &["twice"]);

@@ -43,6 +43,11 @@ impl FromStr for Scripted {
 }
 
 impl Scripted {
+    /// Why it does not play a game, if it does not.
+    pub fn refused(self, spec: &EnvSpec) -> Option<String> {
+        unfair(spec).filter(|_| self != Self::Random)
+    }
+
     /// The opponent.
     pub fn opponent(self) -> Arc<dyn Opponent> {
         match self {
@@ -64,7 +69,20 @@ enum Kind {
 }
 
 /// What to do where a search is refused.
-const REMEDY: &str = "use random or a trained agent";
+pub const REMEDY: &str = "use random or a trained agent";
+
+/// Why searches do not play a game, if they do not.
+fn unfair(spec: &EnvSpec) -> Option<String> {
+    match spec {
+        EnvSpec { hidden: true, .. } => {
+            Some("minimax and mcts would see what the players of this game hide from each other".into())
+        }
+        EnvSpec { simultaneous: true, .. } => {
+            Some("minimax and mcts would see what the other player chooses at the same time".into())
+        }
+        _ => None,
+    }
+}
 
 struct Search {
     name: String,
@@ -77,13 +95,8 @@ impl Opponent for Search {
     }
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
-        let EnvSpec { name, hidden, simultaneous, .. } = env.spec();
-        if hidden || simultaneous {
-            return Err(StepError {
-                env: name,
-                what: "minimax and mcts would see what the players of this game hide from each other".into(),
-                remedy: REMEDY,
-            });
+        if let Some(what) = unfair(&env.spec()) {
+            return Err(StepError { env: env.spec().name, what, remedy: REMEDY });
         }
         Ok(Box::new(SearchTile { kind: self.kind, model: Model::new(env, tile)? }))
     }

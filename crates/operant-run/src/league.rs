@@ -86,7 +86,8 @@ impl League {
 
     /// What was played, in a line.
     pub fn summary(&self) -> String {
-        format!("{} games of each pair, each after {} random moves", self.games, self.openings)
+        let games = if self.games == 1 { "game" } else { "games" };
+        format!("{} {games} of each pair, each after {} random moves", self.games, self.openings)
     }
 }
 

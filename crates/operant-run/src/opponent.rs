@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use operant_env::search::{SCRIPTED, Scripted};
+use operant_env::search::{REMEDY, SCRIPTED, Scripted};
 use operant_env::{AnyEnv, EnvSpec, Versus, builtin};
 use operant_learn::TrainedPolicy;
 use operant_learn::cpu::inference::Inference;
@@ -71,6 +71,9 @@ pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<
 /// When there is none of that name, or it was trained for something else.
 pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) -> Result<Player> {
     if let Ok(scripted) = what.parse::<Scripted>() {
+        if let Some(why) = scripted.refused(&env.spec()) {
+            return Err(Error::usage(format!("{what} cannot play {}: {why}", env.spec().name)).remedy(REMEDY));
+        }
         let opponent = scripted.opponent();
         return Ok(Player { name: opponent.name(), trained: None, opponent });
     }

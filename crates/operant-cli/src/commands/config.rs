@@ -1,9 +1,12 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
+use std::sync::Arc;
+
 use operant_env::Registry;
 use operant_learn::network::Network;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
+use operant_run::opponent;
 
 use super::overrides::Overrides;
 use crate::output;
@@ -50,6 +53,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let facts = EnvFacts::of(&env.spec(), registry);
     let requested = config::requested(facts, &args.overrides.command_line(), None)?;
     let (requested, auto) = device::foreseen(&requested)?;
+    opponent::opposed(Arc::clone(&env), &requested.settings)?;
+    for warning in requested.settings.without_effect() {
+        output::warn(&warning);
+    }
     if let Some(Device { name, reason: Some(reason), .. }) = &auto {
         output::print(&format!("# {} takes {name}: {reason}\n", requested.settings.run.device))?;
     }

@@ -69,6 +69,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .remedy("give --onnx FILE, --safetensors FILE, --c FILE or --html FILE")
             .into());
     }
+    let named: Vec<&PathBuf> = files.iter().filter_map(|file| file.as_ref()).collect();
+    if let Some(twice) = (1..named.len()).find(|&k| named[..k].contains(&named[k])) {
+        let error = Error::usage(format!("{} is named for two kinds of files", named[twice].display()));
+        return Err(error.remedy("give each a file of its own").into());
+    }
     let line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     let saved = SavedPolicy::load_with(registry, &parent, &args.run, &line)?;
