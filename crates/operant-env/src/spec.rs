@@ -107,11 +107,6 @@ impl EnvSpec {
         }))
     }
 
-    /// Sides of a game, of which each has a memory of its own in self-play: players with even numbers, and those with odd ones. Otherwise 1.
-    pub fn sides(&self) -> usize {
-        self.players.min(2) as usize
-    }
-
     /// How many of its metrics are measured: the first ones.
     pub fn measured(&self) -> usize {
         self.metrics.iter().take_while(|metric| metric.score_of.is_empty()).count()

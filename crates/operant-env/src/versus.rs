@@ -24,6 +24,13 @@ use crate::vector::{Autoreset, ENDED};
 
 /// The field of a state that is the number of the player to move.
 pub const PLAYER: &str = "player";
+
+impl EnvSpec {
+    /// Sides of a game, of which each has a memory of its own in self-play: players with even numbers, and those with odd ones. Otherwise 1.
+    pub fn sides(&self) -> usize {
+        self.players.min(2) as usize
+    }
+}
 /// Numbers of moves in a step of the agent: 0 its own, then those of the opponent, and from [`FIRST`] on those before its first step.
 const MOVES: u64 = 1 << 10;
 /// See [`MOVES`].
