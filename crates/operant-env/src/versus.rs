@@ -31,6 +31,7 @@ impl EnvSpec {
         self.players.min(2) as usize
     }
 }
+
 /// Numbers of moves in a step of the agent: 0 its own, then those of the opponent, and from [`FIRST`] on those before its first step.
 const MOVES: u64 = 1 << 10;
 /// See [`MOVES`].
