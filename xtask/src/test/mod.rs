@@ -246,6 +246,8 @@ const OF_THE_MACHINE: &[&str] = &[
     "this one has",
     "cuBLASLt",
     "does not support it",
+    // gcc is there; other compilers of C only add to what it shows.
+    "C files by",
 ];
 
 /// Runs every step in order. With `--no-skips`, a missing tool or a skipped test is an error.
