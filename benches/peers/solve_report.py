@@ -20,10 +20,9 @@ most as many steps as these say. On Pendulum operant also trains with its preset
 at least 1,000 steps apart and counts where steps are compared, not where seconds are. All sides try an
 evaluation by the same rule (`worker.Attempts`), all others about as often in environment steps. A task counts
 as solved at the first evaluation that reaches the threshold. One of 100 episodes is noisy, and the first that
-passes is selected for
-being high: in FourRooms and Reacher every
-second one is below the threshold. operant and RLtools evaluate a second time ("again": medians over solved
-seeds), and their seconds include it; the others do not.
+passes is selected for being high: in FourRooms and Reacher every second one is below the threshold. operant
+and RLtools evaluate a second time ("again": medians over solved seeds), and their seconds include it; the
+others do not.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"

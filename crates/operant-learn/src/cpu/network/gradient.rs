@@ -51,7 +51,7 @@ impl Gradient {
         }
     }
 
-    /// With so many memories of an environment, each a side's.
+    /// For environments with that many memories, one for each side.
     pub fn of_sides(mut self, memories: usize) -> Self {
         if memories > 1 {
             self.sides = vec![splat(0.0); memories * self.state.len()];
